@@ -7,9 +7,12 @@ pub(crate) mod write_file;
 use std::io::{self, Read};
 use std::path::Path;
 
-use plugin_rt::read_file::{NotText, TABLE, open_regular, read_bounded, read_small};
+use plugin_rt::read_file::{NotText, open_regular, read_bounded, read_small};
 
 use crate::outcome::{Failure, Outcome};
+
+/// Most bytes of a table: jobs, tasks, samples, counters.
+pub(crate) const TABLE: u64 = 64 << 20;
 
 /// The text of a small regular file, or of standard input for `-`, without a byte order mark.
 pub(crate) fn read_text(path: &Path) -> Result<String, Failure> {

@@ -42,7 +42,7 @@ fn unreadable(path: &Path, why: &io::Error) -> Failure {
 }
 
 fn with_errors(path: &Path, errors: &[ConfigError]) -> Failure {
-    let shown: Vec<String> = errors.iter().map(ConfigError::render).collect();
+    let shown: Vec<String> = errors.iter().map(site_problems::shown).collect();
     Failure::new(format!("{} has {}\n{}", path.display(), counted(errors.len(), "error"), shown.join("\n")))
 }
 

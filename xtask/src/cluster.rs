@@ -178,7 +178,7 @@ fn without_errors(file: &Path, text: &str) -> Result<(), TaskError> {
     if errors.is_empty() {
         return Ok(());
     }
-    let shown: Vec<String> = errors.iter().map(site_config::ConfigError::render).collect();
+    let shown: Vec<String> = errors.iter().map(site_problems::shown).collect();
     Err(TaskError::Other(format!("no cluster was started:\n{}", shown.join("\n"))))
 }
 

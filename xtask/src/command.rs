@@ -65,7 +65,8 @@ fn start_error(command: &Command, source: std::io::Error) -> TaskError {
 mod tests {
     use std::io::ErrorKind::NotFound;
 
-    use error_chain::{repeats_a_cause, with_causes};
+    use error_chain::with_causes;
+    use lab::repeats_a_cause;
 
     use super::*;
 

@@ -10,7 +10,7 @@ use node_state::MigPolicy;
 use plugin_rt::read_file::{CONFIG, read_small};
 use site_config::{ConfigError, SiteConfig};
 use site_files::tessera_toml;
-use site_problems::{names_in_slurm_conf, own_problems, state_lost_at_reboot, unknown_to_slurm};
+use site_problems::{names_in_slurm_conf, own_problems, shown, state_lost_at_reboot, unknown_to_slurm};
 
 use crate::globals::Globals;
 use crate::outcome::{Failure, Outcome};
@@ -38,13 +38,13 @@ pub(crate) fn run(args: &CheckArgs, globals: &Globals) -> Result<Outcome, Failur
         if problems.is_empty() {
             return Ok(Outcome::ok(format!("{}: good\n{}", path.display(), summary(&config))));
         }
-        let shown: String = problems.iter().map(|e| e.render() + "\n").collect();
+        let listed: String = problems.iter().map(|e| shown(e) + "\n").collect();
         let count = counted(problems.len(), "problem");
         let text =
-            format!("{shown}{}: {count}; Slurm's daemons work with the file all the same\n", path.display());
+            format!("{listed}{}: {count}; Slurm's daemons work with the file all the same\n", path.display());
         return Ok(Outcome { text, status: 1 });
     }
-    let mut text: String = errors.iter().map(|e| e.render() + "\n").collect();
+    let mut text: String = errors.iter().map(|e| shown(e) + "\n").collect();
     let _ = writeln!(text, "{}: {}", path.display(), counted(errors.len(), "error"));
     Ok(Outcome { text, status: 1 })
 }

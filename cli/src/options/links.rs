@@ -105,7 +105,7 @@ pub(crate) fn graph(topology: &str, globals: &Globals, gpus: usize) -> Result<Ha
 fn of_file(path: &str) -> Result<HardwareGraph, Failure> {
     let text = read_text(path.as_ref())?;
     let (graph, errors) = site_config::links_of_file(path, &text);
-    let shown: Vec<String> = errors.iter().map(site_config::ConfigError::render).collect();
+    let shown: Vec<String> = errors.iter().map(site_problems::shown).collect();
     graph.ok_or_else(|| {
         Failure::new(format!("{path} has no links\n{}", shown.join("\n")))
             .hint("matrix = [[0, 50], [50, 0]], or what `tessera discover` writes")

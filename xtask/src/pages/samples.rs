@@ -8,11 +8,7 @@ fn errors(text: &str) -> Vec<String> {
     let text = if text.contains("[[nodes]]") { text.to_owned() } else { format!("{text}\n{nodes}") };
     let beside = |_: &str| Err(std::io::Error::other("not on the page"));
     let (_, errors) = site_config::parse("tessera.toml", &text, &beside);
-    errors
-        .iter()
-        .map(site_config::ConfigError::render)
-        .filter(|error| !error.contains("not on the page"))
-        .collect()
+    errors.iter().map(site_problems::shown).filter(|error| !error.contains("not on the page")).collect()
 }
 
 #[test]

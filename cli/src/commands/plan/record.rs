@@ -2,13 +2,13 @@
 
 use std::path::Path;
 
-use plugin_rt::read_file::{TABLE, read_small};
+use plugin_rt::read_file::read_small;
 use serde::{Deserialize, Serialize};
 
 use super::batch::seconds;
 use super::jobs::PlannedJob;
 use super::place::Place;
-use crate::files::write_text;
+use crate::files::{TABLE, write_text};
 use crate::outcome::Failure;
 use crate::render::has_control;
 

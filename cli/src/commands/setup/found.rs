@@ -9,12 +9,13 @@ use std::path::{Path, PathBuf};
 
 use glob::{MatchOptions, Pattern};
 use node_slurm::slurm_conf;
-use plugin_rt::read_file::{CONFIG, TABLE, read_small};
+use plugin_rt::read_file::{CONFIG, read_small};
 
 use super::conf::{ConfFile, Logical};
 use super::plan::{Files, named_job_namespace};
 use super::read_order::Lines;
 use super::stamp;
+use crate::files::TABLE;
 use crate::outcome::Failure;
 
 /// File in a directory whose files plugstack.conf includes: before pyxis.conf.

@@ -1,6 +1,6 @@
 //! Prints an error with its causes: the one printer for the plugins, the CLI and the harness.
 //!
-//! No error's `Display` repeats its source; [`repeats_a_cause`] is what tests ask. An error either shows a message of its
+//! No error's `Display` repeats its source; `lab::repeats_a_cause` is what tests ask. An error either shows a message of its
 //! own and returns its source, or is transparent and is its source.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests"))]
@@ -24,13 +24,6 @@ pub fn with_causes(error: &dyn Error) -> String {
     parts(error).join(": ")
 }
 
-/// Tells whether some message contains that of a deeper cause, so that a reader of the chain reads it twice.
-#[must_use]
-pub fn repeats_a_cause(error: &dyn Error) -> bool {
-    let parts = parts(error);
-    parts.iter().enumerate().any(|(i, part)| parts[i + 1..].iter().any(|cause| part.contains(cause)))
-}
-
 /// The messages, outermost first.
 fn parts(error: &dyn Error) -> Vec<String> {
     let causes = successors(error.source(), |&cause| cause.source());
@@ -45,8 +38,6 @@ mod tests {
     enum Failed {
         #[error("GPU 3: cannot create\nGPU instance")]
         Create(#[source] std::num::ParseIntError),
-        #[error("GPU 3: {0}")]
-        Twice(#[source] std::num::ParseIntError),
         #[error(transparent)]
         As(std::num::ParseIntError),
     }
@@ -62,12 +53,5 @@ mod tests {
         assert_eq!(Chain(&error).to_string(), format!("{line}: invalid digit found in string"));
         assert_eq!(with_causes(&error), format!("{lines}: invalid digit found in string"));
         assert_eq!(with_causes(&Failed::As(inner())), "invalid digit found in string");
-    }
-
-    #[test]
-    fn a_message_that_contains_its_cause_is_found() {
-        assert!(repeats_a_cause(&Failed::Twice(inner())));
-        assert!(!repeats_a_cause(&Failed::Create(inner())));
-        assert!(!repeats_a_cause(&Failed::As(inner())));
     }
 }

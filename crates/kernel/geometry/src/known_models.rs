@@ -17,11 +17,6 @@ impl Model {
         })
     }
 
-    /// The models that can be partitioned.
-    pub fn with_mig() -> impl Iterator<Item = &'static Model> {
-        Model::all().iter().filter(|m| m.has_mig())
-    }
-
     /// The model with this key or NVML name, in upper or lower case.
     #[must_use]
     pub fn find(name: &str) -> Option<&'static Model> {

@@ -10,8 +10,6 @@ use std::path::Path;
 pub const EDGE_LIST: u64 = 64 << 10;
 /// Most bytes of a configuration file.
 pub const CONFIG: u64 = 4 << 20;
-/// Most bytes of a table: jobs, tasks, samples, counters.
-pub const TABLE: u64 = 64 << 20;
 
 /// The text of a small regular file.
 ///

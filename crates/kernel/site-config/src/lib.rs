@@ -1,7 +1,7 @@
 //! Site configuration: `tessera.toml`.
 //!
 //! Text goes in, types come out. All errors of the file are reported at once, with line and column: slurmctld's log gets
-//! one line per error ([`ConfigError`]'s `Display`), a terminal three ([`ConfigError::render`]). The crate opens no file.
+//! one line per error ([`ConfigError`]'s `Display`), a terminal three (`site_problems::shown`). The crate opens no file.
 //! The caller's function reads the topology files that `discovered` names, so the crate can run where files must not be
 //! opened.
 #![forbid(unsafe_code)]

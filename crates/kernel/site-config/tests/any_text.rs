@@ -41,8 +41,8 @@ fn check(text: &str, other: &str) {
         let inside = is_inside(text, error) || (error.file == "file" && is_inside(other, error));
         assert!(inside, "{error} in {text:?}");
         assert_eq!(error.to_string().lines().count(), 1, "{error}");
-        assert!(!error.render().contains('\u{1b}'), "{error}");
-        assert_eq!(error.render().lines().count(), 3, "{}", error.render());
+        assert!(!site_problems::shown(error).contains('\u{1b}'), "{error}");
+        assert_eq!(site_problems::shown(error).lines().count(), 3, "{}", site_problems::shown(error));
     }
 }
 

@@ -25,7 +25,7 @@ fn the_man_pages_example_is_good_and_its_error_is_real() {
     assert!(example.contains("[[nodes]]"));
     assert_eq!(errors(&example), []);
     let wrong = errors(&example.replace("a100-40gb", "a100-40"));
-    assert_eq!(wrong[0].render(), block(&page, "An error looks like this:").trim_end());
+    assert_eq!(site_problems::shown(&wrong[0]), block(&page, "An error looks like this:").trim_end());
 }
 
 #[test]

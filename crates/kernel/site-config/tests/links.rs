@@ -123,7 +123,7 @@ fn a_named_system_prints_as_links_of_tessera_toml() {
 fn messages(lines: &str) -> String {
     let text = format!("[[nodes]]\nnames = \"n1\"\ngpu = \"a100-40gb\"\ncount = 2\n{lines}");
     let (_, errors) = parse("tessera.toml", &text, &|_| Err(std::io::ErrorKind::NotFound.into()));
-    errors.iter().map(|e| e.render() + "\n").collect()
+    errors.iter().map(|e| site_problems::shown(e) + "\n").collect()
 }
 
 #[test]
@@ -189,14 +189,14 @@ fn what_is_wrong_with_words_is_said_where() {
         "links.toml",
         "matrix = [[\"X\", \"NV1\", \"PIX\"], [\"NV1\", \"X\", \"PIX\"], [\"PIX\", \"PIX\", \"X\"]]",
     );
-    insta::assert_snapshot!(errors[0].render(), @r#"
+    insta::assert_snapshot!(site_problems::shown(&errors[0]), @r#"
     links.toml:1:18: matrix has NV1, but its NVLink generation is not known
     matrix = [["X", "NV1", "PIX"], ["NV1", "X", "PIX"], ["PIX", "PIX", "X"]]
                      ^~~  hint: add nvlink = 3, the generation
     "#);
     let (_, errors) =
         links_of_file("links.toml", "nvlink = 2\nmatrix = [[\"X\", \"PIX\"], [\"PIX\", \"X\"]]");
-    insta::assert_snapshot!(errors[0].render(), @r#"
+    insta::assert_snapshot!(site_problems::shown(&errors[0]), @r#"
     links.toml:2:18: matrix has PIX, but its PCIe generation is not known
     matrix = [["X", "PIX"], ["PIX", "X"]]
                      ^~~  hint: add pcie = 4, the generation

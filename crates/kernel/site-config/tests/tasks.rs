@@ -13,7 +13,7 @@ const NODES: &str = "[[nodes]]\nnames = \"n1\"\ngpu = \"a30-24gb\"\ncount = 1\n"
 
 fn read(text: &str) -> Result<SiteConfig, Vec<String>> {
     let (config, errors) = parse("t", &format!("{text}\n{NODES}"), &|_| Err(io::ErrorKind::NotFound.into()));
-    config.ok_or_else(|| errors.iter().map(|e| e.render()).collect())
+    config.ok_or_else(|| errors.iter().map(site_problems::shown).collect())
 }
 
 #[test]

@@ -10,9 +10,11 @@
 mod node;
 mod own;
 mod power;
+mod shown;
 mod slurm_conf;
 
 pub use node::{OnNode, problems_on_node};
 pub use own::{own_problems, state_lost_at_reboot};
+pub use shown::shown;
 pub use slurm_conf::{gres_in_slurm_conf, names_in_slurm_conf, shards_in_gres_conf};
 pub use slurm_names::{SlurmNames, gpu_types_in, unknown_to_slurm};

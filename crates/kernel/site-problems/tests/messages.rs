@@ -18,7 +18,7 @@ fn none(_: &str) -> std::io::Result<String> {
 
 fn rendered(text: &str, find: impl Fn(&str) -> Vec<ConfigError>) -> String {
     assert!(site_config::parse("tessera.toml", text, &none).0.is_some(), "the file is good");
-    find(text).iter().map(|e| e.render() + "\n").collect()
+    find(text).iter().map(|e| site_problems::shown(e) + "\n").collect()
 }
 
 /// The problems that the file alone shows, of a text beside one good node set.

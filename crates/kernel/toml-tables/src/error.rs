@@ -17,29 +17,16 @@ pub struct ConfigError {
     pub what: String,
     /// Advice, in one line.
     pub hint: Option<String>,
-    source_line: String,
-    width: usize,
+    /// The line of the file.
+    pub source_line: String,
+    /// Characters that the error marks there.
+    pub width: usize,
 }
 
 impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}:{}: {}", self.file, self.line, self.column, self.what)?;
         self.hint.as_ref().map_or(Ok(()), |hint| write!(f, " ({hint})"))
-    }
-}
-
-impl ConfigError {
-    /// Three lines for a terminal: the error, the line of the file, and a caret under the place with the hint. There is no
-    /// newline at the end.
-    #[must_use]
-    pub fn render(&self) -> String {
-        let Self { file, line, column, what, source_line, .. } = self;
-        // Tabs stay tabs, so that the terminal shows the caret under the place.
-        let pad: String =
-            source_line.chars().take(column - 1).map(|c| if c == '\t' { '\t' } else { ' ' }).collect();
-        let underline = "~".repeat(self.width.saturating_sub(1));
-        let hint = self.hint.as_ref().map(|h| format!("  hint: {h}")).unwrap_or_default();
-        format!("{file}:{line}:{column}: {what}\n{source_line}\n{pad}^{underline}{hint}")
     }
 }
 

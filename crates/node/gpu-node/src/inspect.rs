@@ -13,6 +13,7 @@ use crate::driver_params::complaint;
 use crate::engine_view::{GpuView, engine_view, view};
 use crate::fences;
 use crate::power_limits as power;
+use crate::reconcile::is_live;
 use node_driver::NvmlIndex;
 use node_driver::nvml::{GpuInstance, Nvml};
 use node_jobs::Fault;
@@ -125,7 +126,7 @@ impl Disagreements {
 
     fn jobs(&mut self, journal: &Journal, entries: &[Entry], live: Option<&HashSet<JobId>>) {
         for entry in entries {
-            if !entry.is_live(journal.boot(), live) {
+            if !is_live(entry, journal.boot(), live) {
                 self.job(entry, None, "is journalled but not on this node any more".to_owned());
             }
         }

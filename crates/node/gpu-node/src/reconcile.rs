@@ -89,7 +89,7 @@ pub fn reconcile(settings: &Settings, live: LiveJobs<'_>) -> Result<ReconcileRep
         LiveJobs::AtLeast(_) | LiveJobs::Unknown => None,
     };
     for entry in entries {
-        if entry.is_live(journal.boot(), only) {
+        if is_live(&entry, journal.boot(), only) {
             kept.push(entry);
         } else {
             match finish(settings, &journal, &entry) {
@@ -142,6 +142,12 @@ pub fn reconcile(settings: &Settings, live: LiveJobs<'_>) -> Result<ReconcileRep
         }
     }
     Ok(report)
+}
+
+/// True for a job whose entry still counts. `boot` is this boot, `live` the jobs on the node, where known: without
+/// them every job journalled since the boot counts.
+pub(crate) fn is_live(entry: &Entry, boot: &str, live: Option<&HashSet<JobId>>) -> bool {
+    entry.boot == boot && live.is_none_or(|live| live.contains(&entry.job()))
 }
 
 /// True where a job of which the journal knows nothing any more may be live: what it holds must not be taken from it.

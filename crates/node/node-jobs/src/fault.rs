@@ -234,7 +234,8 @@ mod tests {
 
     use rustix::io::Errno;
 
-    use error_chain::{repeats_a_cause, with_causes};
+    use error_chain::with_causes;
+    use lab::repeats_a_cause;
 
     use super::*;
     use crate::numbering::NumberingError;

@@ -1,7 +1,6 @@
 //! The journal's records of a job and of an MPS daemon.
 
 use std::borrow::Cow;
-use std::collections::HashSet;
 use std::path::PathBuf;
 
 use geometry::{GpuIndex, JobId, Placement, Slice};
@@ -285,13 +284,6 @@ impl Entry {
     #[must_use]
     pub fn holds(&self) -> bool {
         !matches!(self.phase, Phase::Failed(_))
-    }
-
-    /// True for a job whose entry still counts. `boot` is this boot, `live` the jobs on the node, where known: without
-    /// them every job journalled since the boot counts.
-    #[must_use]
-    pub fn is_live(&self, boot: &str, live: Option<&HashSet<JobId>>) -> bool {
-        self.boot == boot && live.is_none_or(|l| l.contains(&self.job()))
     }
 
     /// True where device nodes may have been given to the job.

@@ -32,7 +32,7 @@ fn task(sizes: usize) -> impl Strategy<Value = Task> {
 
 /// A batch of any model on up to four GPUs, and another to follow it.
 fn two_batches() -> impl Strategy<Value = (Problem, Vec<Task>)> {
-    let models: Vec<&Model> = Model::with_mig().collect();
+    let models: Vec<&Model> = Model::all().iter().filter(|m| m.has_mig()).collect();
     (prop::sample::select(models), 1usize..5).prop_flat_map(|(model, gpus)| {
         let batch = || prop::collection::vec(task(Tree::of(model).unwrap().sizes.len()), 0..18);
         (batch(), batch()).prop_map(move |(one, two)| (Problem::new(model, gpus, one).unwrap(), two))
@@ -87,7 +87,7 @@ proptest! {
 /// Where no task fits the slices beside the others, those of all GPUs together are idle for longer than a number holds.
 #[test]
 fn many_gpus_with_slices_that_fit_nothing() {
-    for model in Model::with_mig() {
+    for model in Model::all().iter().filter(|m| m.has_mig()) {
         let sizes = Tree::of(model).unwrap().sizes.len();
         for (gpus, size) in [8, 33, 64].into_iter().flat_map(|gpus| (0..sizes).map(move |size| (gpus, size)))
         {

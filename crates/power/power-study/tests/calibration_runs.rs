@@ -67,7 +67,7 @@ fn equal_parts_are_one_state() {
 
 #[test]
 fn every_setting_fits_its_gpu_and_is_measured_once() {
-    for gpu in Model::with_mig() {
+    for gpu in Model::all().iter().filter(|m| m.has_mig()) {
         let Ok(all) = settings(gpu, &caps(Design::Small), 5) else { continue };
         let apps = apps(5);
         for (at, setting) in all.iter().enumerate() {
@@ -100,7 +100,7 @@ fn what_cannot_be_fitted_is_said_before_it_is_measured() {
 /// On every GPU model, slurmctld can choose a cap for an application alone by the model that a calibration of it gives.
 #[test]
 fn a_model_of_a_calibration_serves_an_application_that_is_alone() {
-    for gpu in Model::with_mig() {
+    for gpu in Model::all().iter().filter(|m| m.has_mig()) {
         let Ok(all) = settings(gpu, &caps(Design::Small), 20) else { continue };
         let (apps, text) = (apps(20), counters_of(&gpu.key, 20));
         let counters = CounterTable::parse("c", &text).unwrap();

@@ -51,13 +51,38 @@ pub(crate) fn at<T>(path: &Path, result: std::io::Result<T>) -> Result<T, Harnes
     result.map_err(|source| HarnessError::File { path: path.display().to_string(), source })
 }
 
+/// Tells whether some message contains that of a deeper cause, so that a reader of the chain reads it twice.
+#[must_use]
+pub fn repeats_a_cause(error: &dyn std::error::Error) -> bool {
+    let causes = std::iter::successors(error.source(), |cause| cause.source());
+    let parts: Vec<String> =
+        std::iter::once(error.to_string()).chain(causes.map(ToString::to_string)).collect();
+    parts.iter().enumerate().any(|(i, part)| parts[i + 1..].iter().any(|cause| part.contains(cause)))
+}
+
 #[cfg(test)]
 mod tests {
     use std::io::ErrorKind::NotFound;
 
-    use error_chain::repeats_a_cause;
-
     use super::*;
+
+    #[derive(Debug, thiserror::Error)]
+    enum Failed {
+        #[error("GPU 3: cannot create")]
+        Create(#[source] std::num::ParseIntError),
+        #[error("GPU 3: {0}")]
+        Twice(#[source] std::num::ParseIntError),
+        #[error(transparent)]
+        As(std::num::ParseIntError),
+    }
+
+    #[test]
+    fn a_message_that_contains_its_cause_is_found() {
+        let inner = || "x".parse::<u8>().unwrap_err();
+        assert!(repeats_a_cause(&Failed::Twice(inner())));
+        assert!(!repeats_a_cause(&Failed::Create(inner())));
+        assert!(!repeats_a_cause(&Failed::As(inner())));
+    }
 
     #[test]
     fn no_message_repeats_its_cause_and_debug_shows_the_chain() {

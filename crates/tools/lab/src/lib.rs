@@ -44,7 +44,7 @@ mod user;
 pub use builder::{Builder, device_cgroups};
 pub use cluster::Cluster;
 pub use daemon::Daemon;
-pub use error::HarnessError;
+pub use error::{HarnessError, repeats_a_cause};
 pub use jobs::{Job, JobId};
 pub use layout::Layout;
 pub use slurm::Slurm;

@@ -4,7 +4,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
-use plugin_rt::read_file::{TABLE, read_small};
+use plugin_rt::read_file::read_small;
 use power_study::calibration::{Log, Setting};
 use power_study::runs;
 use rustix::fs::{FlockOperation, flock};
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::campaign::Campaign;
 use crate::files::own_dir::{own_dir, own_file};
-use crate::files::write_text;
+use crate::files::{TABLE, write_text};
 use crate::outcome::Failure;
 
 const HEADER: &str = "state,cap_w,apps,seconds\n";

@@ -116,7 +116,7 @@ fn profile(list: &str) -> Option<&str> {
     let mut all = typed(list);
     let (name, _) = all.next()?;
     let end = name.rsplit_once('_').map_or(name, |(_, end)| end);
-    let known = Model::with_mig().any(|model| model.profile(end).is_some());
+    let known = Model::all().iter().filter(|m| m.has_mig()).any(|model| model.profile(end).is_some());
     (known && all.next().is_none()).then_some(end)
 }
 

@@ -7,7 +7,7 @@ fn errors(text: String) -> usize {
     let parse = move || {
         let (config, errors) = site_config::parse("t", &text, &|_| Err(io::ErrorKind::NotFound.into()));
         assert!(config.is_none());
-        errors.iter().map(|e| e.render().len() + e.to_string().len()).for_each(drop);
+        errors.iter().map(|e| site_problems::shown(e).len() + e.to_string().len()).for_each(drop);
         errors.len()
     };
     std::thread::Builder::new().stack_size(1 << 20).spawn(parse).unwrap().join().unwrap()

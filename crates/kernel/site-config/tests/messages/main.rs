@@ -25,7 +25,7 @@ fn file(name: &str) -> io::Result<String> {
 fn errors(text: &str) -> String {
     let (config, errors) = site_config::parse("tessera.toml", text, &file);
     assert_eq!(config.is_some(), errors.is_empty());
-    errors.iter().map(|e| e.render() + "\n").collect()
+    errors.iter().map(|e| site_problems::shown(e) + "\n").collect()
 }
 
 /// The errors of a text beside one good node set.

@@ -11,14 +11,10 @@ impl Code {
     pub const INVALID_ARGUMENT: Self = Self(2);
     /// The device cannot do this, or not in its present mode.
     pub const NOT_SUPPORTED: Self = Self(3);
-    /// The caller is not allowed to.
-    pub const NO_PERMISSION: Self = Self(4);
     /// The object is not there, or not any more.
     pub const NOT_FOUND: Self = Self(6);
     /// The buffer is too short.
     pub const INSUFFICIENT_SIZE: Self = Self(7);
-    /// The kernel driver is not loaded.
-    pub const DRIVER_NOT_LOADED: Self = Self(9);
     /// The library lacks the function.
     pub const FUNCTION_NOT_FOUND: Self = Self(13);
     /// The GPU has fallen off the bus.

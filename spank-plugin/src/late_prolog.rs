@@ -11,6 +11,7 @@
 use std::time::{Duration, Instant};
 
 use geometry::JobId;
+use node_driver::process::is_alone_with_its_job;
 use node_jobs::{JobContext, begin_batch};
 use node_journal::Entry;
 use node_slurm::live_steps;
@@ -51,6 +52,12 @@ pub(crate) fn realise(
     batch: bool,
     env: &dyn Fn(&str) -> Option<String>,
 ) -> Result<Entry, String> {
+    if is_alone_with_its_job() {
+        return Err(
+            "its GPUs cannot be made ready from its PID namespace, where others' processes are not seen"
+                .to_owned(),
+        );
+    }
     let begin = Instant::now();
     let lost = |e: SpankError| Chain(&e).to_string();
     let (job, uid, gid) =

@@ -38,6 +38,12 @@ impl HeldProcess {
     }
 }
 
+/// Tells whether this process has a PID namespace that its parent is outside of: as a step's daemon has where Slurm's namespace/linux
+/// makes one for each job. It sees no process of the node but those of its job.
+pub fn is_alone_with_its_job() -> bool {
+    rustix::process::getppid().is_none()
+}
+
 /// The ids of all processes.
 pub fn all() -> impl Iterator<Item = u32> {
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
@@ -56,13 +62,6 @@ pub fn owner(pid: u32) -> Option<u32> {
     number_in(&text(pid, "status")?, "Uid:")
 }
 
-/// A process's users: real, effective, saved, and that of its files.
-pub fn users(pid: u32) -> Vec<u32> {
-    let status = text(pid, "status").unwrap_or_default();
-    let ids = status.lines().find_map(|line| line.strip_prefix("Uid:")).unwrap_or_default();
-    ids.split_whitespace().filter_map(|id| id.parse().ok()).collect()
-}
-
 /// A process's user, and how many files its table has had room for: more than it has open.
 pub fn owner_and_table(pid: u32) -> Option<(u32, u32)> {
     let status = text(pid, "status")?;
@@ -75,11 +74,9 @@ fn number_in(status: &str, name: &str) -> Option<u32> {
     line.split_whitespace().next()?.parse().ok()
 }
 
-/// Parent.
+/// Parent of a process; `None` for one that has ended.
 pub fn parent(pid: u32) -> Option<u32> {
-    let stat = text(pid, "stat")?;
-    // The name in parentheses may hold anything; the parent is the second field after it.
-    stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
+    start_and_parent_of(pid).map(|(_, parent)| parent)
 }
 
 /// The directories of its threads. The first thread's, which is `/proc/PID` itself, shows nothing any more once that has ended.
@@ -197,7 +194,6 @@ mod tests {
         let pid = child.id();
         let held = HeldProcess::open(pid).expect("it lives");
         assert!(held.alive() && owner(pid).is_some() && parent(pid) == Some(std::process::id()));
-        assert_eq!(users(pid).len(), 4);
         assert_eq!(name(pid).as_deref(), Some("a\u{fffd}) Z?("));
         child.kill().unwrap();
         child.wait().unwrap();

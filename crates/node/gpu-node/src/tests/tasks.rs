@@ -388,6 +388,33 @@ fn a_dead_mps_daemon_is_started_again_when_its_clients_are_gone() {
     });
 }
 
+/// Slurm 26.05 with `CLONE_NEWPID` in namespace.yaml: each step took the daemon, which it does not see, for dead, and put one of
+/// its own into its place, which ended with the job.
+#[test]
+fn a_step_in_a_pid_namespace_leaves_a_daemon_that_it_does_not_see() {
+    const NAME: &str = "tests::tasks::a_step_in_a_pid_namespace_leaves_a_daemon_that_it_does_not_see";
+    on_node(NAME, |node| {
+        let node = &with_pool(node);
+        let journal = || node_journal::Journal::open(&node.settings.node.state_dir).unwrap();
+        if let Some(entry) = journal().job(JobId(1)).unwrap() {
+            return assert_eq!(
+                crate::serve_tasks(&node.settings, &journal(), &entry).unwrap(),
+                Vec::<String>::new()
+            );
+        }
+        node.realise(1, ALICE, seats(&[(0, 1)])).unwrap();
+        let before = (node.daemons(), journal().daemons().unwrap().into_parts().0);
+        let this = command(NAME, &node.dir);
+        let mut inside = Command::new("unshare");
+        inside.args(["--pid", "--fork", "--mount-proc"]).arg(this.get_program()).args(this.get_args());
+        inside.envs(this.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        assert_ran(NAME, &inside.output().unwrap());
+        assert_eq!((node.daemons(), journal().daemons().unwrap().into_parts().0), before);
+        node.release(1);
+        assert_eq!(node.daemons(), Vec::<u32>::new());
+    });
+}
+
 #[test]
 fn the_library_cannot_be_swapped() {
     on_node("tests::tasks::the_library_cannot_be_swapped", |node| {

@@ -8,6 +8,7 @@ use crate::settings::Settings;
 use crate::{broker, mps};
 use node_driver::deadline::Deadline;
 use node_driver::nvml::Nvml;
+use node_driver::process::is_alone_with_its_job;
 use node_journal::lock::{LockError, Locks};
 use node_journal::{Entry, Journal};
 
@@ -15,14 +16,15 @@ use node_journal::{Entry, Journal};
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Makes sure that the task broker runs and knows the job of this entry, and starts MPS daemons of it again that ended and
-/// that no process needs any more. Does nothing for jobs of other kinds. The answer is what could not be done, for the log: a
-/// device without its daemon grants nothing, but the job may have others.
+/// that no process needs any more. Does nothing for jobs of other kinds, nor in a job's own PID namespace: daemons outside of it
+/// are not seen there, and those inside end with the job, so the health check starts them. The answer is what could not be done,
+/// for the log: a device without its daemon grants nothing, but the job may have others.
 ///
 /// # Errors
 ///
 /// The broker cannot be started, or does not take the job.
 pub fn serve_tasks(settings: &Settings, journal: &Journal, entry: &Entry) -> Result<Vec<String>, Fault> {
-    if entry.tasks.is_none() {
+    if entry.tasks.is_none() || is_alone_with_its_job() {
         return Ok(Vec::new());
     }
     let problems =
@@ -32,7 +34,7 @@ pub fn serve_tasks(settings: &Settings, journal: &Journal, entry: &Entry) -> Res
 }
 
 fn daemons(settings: &Settings, journal: &Journal, entry: &Entry) -> Result<Vec<String>, Fault> {
-    if !mps::any_dead(journal, from_ref(entry))? {
+    if mps::dead(journal, from_ref(entry))?.is_empty() {
         return Ok(Vec::new());
     }
     let deadline = Deadline::after(settings.operation_timeout().min(PATIENCE));

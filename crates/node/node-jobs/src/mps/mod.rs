@@ -31,7 +31,6 @@ use defaults::Defaults;
 pub use error::MpsError;
 pub(crate) use folders::Paths;
 pub use folders::{left_dirs, still_there};
-pub(crate) use revive::any_dead;
 pub use revive::{Revived, dead, has_clients, revive};
 
 /// Longest time that a daemon gets to end by itself before it is killed.

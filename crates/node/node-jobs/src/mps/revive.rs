@@ -47,11 +47,6 @@ pub fn revive(
     Ok(revived)
 }
 
-/// Tells whether a daemon of these jobs ended.
-pub(crate) fn any_dead(journal: &Journal, entries: &[Entry]) -> Result<bool, StateError> {
-    Ok(!dead(journal, entries)?.is_empty())
-}
-
 /// The recorded daemons that do not run, each with a job that needs it.
 pub fn dead<'a>(
     journal: &Journal,

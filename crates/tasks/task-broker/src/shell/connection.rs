@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
-use node_driver::process::{start_time_of, users};
+use node_driver::process::{start_time_of, text};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, sockopt};
 use rustix::process::{Pid, PidfdFlags};
@@ -73,6 +73,13 @@ pub(super) fn accept(listener: impl AsFd, uid: u32) -> Result<Option<(OwnedFd, P
         .map(|(process, handle)| (fd, process, handle)))
 }
 
+/// A process's users: real, effective, saved, and that of its files.
+pub(super) fn users(pid: u32) -> Vec<u32> {
+    let status = text(pid, "status").unwrap_or_default();
+    let ids = status.lines().find_map(|line| line.strip_prefix("Uid:")).unwrap_or_default();
+    ids.split_whitespace().filter_map(|id| id.parse().ok()).collect()
+}
+
 /// A live process with a handle on it: what /proc says after the handle was opened is about this process or about nothing.
 fn process(pid: Pid) -> Option<(Process, OwnedFd)> {
     let handle = rustix::process::pidfd_open(pid, PidfdFlags::empty()).ok()?;
@@ -84,4 +91,24 @@ fn process(pid: Pid) -> Option<(Process, OwnedFd)> {
 pub(super) fn hold(wanted: Process) -> Option<OwnedFd> {
     let pid = Pid::from_raw(i32::try_from(wanted.pid).ok()?)?;
     process(pid).filter(|(found, _)| *found == wanted).map(|(_, handle)| handle)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsString;
+    use std::os::unix::ffi::OsStringExt as _;
+
+    /// Its name stands above its users, and a user chooses it.
+    #[test]
+    fn a_process_of_any_name_has_four_users() {
+        let dir = tempfile::tempdir().unwrap();
+        let program = dir.path().join(OsString::from_vec(b"a\xff\nUid:\t7".to_vec()));
+        std::fs::copy("/bin/sleep", &program).unwrap();
+        let mut child = std::process::Command::new(&program).arg("600").spawn().unwrap();
+        let found = super::users(child.id());
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(found, [rustix::process::geteuid().as_raw(); 4]);
+        assert!(super::users(u32::MAX).is_empty());
+    }
 }

@@ -2,12 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use node_driver::process::{owner, users};
+use node_driver::process::owner;
 use rustix::process::{Signal, pidfd_send_signal};
 
 use super::{Broker, IDLE, IN_USE, SOON, message, now};
 use crate::core::Process;
-use crate::shell::connection::hold;
+use crate::shell::connection::{hold, users};
 use crate::shell::mps::Found;
 use crate::shell::options::Overuse;
 

@@ -10,8 +10,11 @@ use crate::outcome::Failure;
 const USABLE: [&str; 5] = ["idle", "planned", "mixed", "allocated", "completing"];
 /// States of a node without jobs.
 const IDLE: [&str; 2] = ["idle", "planned"];
-/// Marks that sinfo adds to such a state: backfill keeps the rest of the node for a pending job, or a job is just ending there.
-const STILL_USABLE: [char; 2] = ['-', '+'];
+/// Marks that sinfo adds to such a state: backfill keeps the rest of the node for a pending job, a job is just ending there, or the node is
+/// powered down or up, and a job wakes it.
+const STILL_USABLE: [char; 4] = ['-', '+', '~', '#'];
+/// Marks that sinfo adds to the state of a node that Slurm powers down, now or as soon as it can.
+const POWERS_DOWN: [char; 2] = ['%', '!'];
 
 /// Mark that sinfo adds to the state of a node that is to be rebooted. One with jobs takes further ones until it is idle; slurmctld drains a node
 /// that is to be rebooted as soon as possible.
@@ -33,6 +36,8 @@ pub(crate) struct SinfoNode {
     pub(crate) reserved: bool,
     /// It would take jobs, but its slurmd does not answer slurmctld. Slurm has no reason for such a node (`sinfo -R`) until it sets it down.
     pub(crate) silent: bool,
+    /// Slurm powers it down, and has no reason for it either. Once it is down, jobs wake it.
+    pub(crate) powers_down: bool,
     /// No job is on it.
     pub(crate) idle: bool,
     pub(crate) partitions: Vec<String>,
@@ -97,9 +102,10 @@ fn nodes_in(text: &str) -> HashMap<String, SinfoNode> {
         let until_idle = state.strip_suffix(REBOOTS_LATER).filter(|state| !IDLE.contains(state));
         node.takes_jobs |= USABLE.contains(&until_idle.unwrap_or(state).trim_end_matches(STILL_USABLE));
         node.silent |= state.strip_suffix(SILENT).is_some_and(|state| USABLE.contains(&state));
+        node.powers_down |= state.strip_suffix(POWERS_DOWN).is_some_and(|state| USABLE.contains(&state));
         let bare = state.trim_end_matches(IN_MAINTENANCE);
         node.reserved |= RESERVED.contains(&bare) || bare != state && USABLE.contains(&bare);
-        node.idle |= IDLE.contains(&bare) || RESERVED.contains(&bare);
+        node.idle |= IDLE.contains(&bare.trim_end_matches(STILL_USABLE)) || RESERVED.contains(&bare);
         node.partitions.push(partition.to_owned());
         node.whole_in.extend((words.next() == Some("EXCLUSIVE")).then(|| partition.to_owned()));
     }
@@ -114,7 +120,7 @@ mod tests {
     fn only_nodes_that_take_jobs() {
         let text = "n1   idle     gpu YES:4\nn1   idle     debug EXCLUSIVE\nn2   drained  gpu\nn3   mixed    gpu\nn4 reserved gpu\nn5\n\
                     n6 mixed- gpu\nn7 planned gpu\nn8 allocated+ gpu\nn9 idle* gpu\nn10 mixed@ gpu\nn11 down* gpu\n\
-                    n12 idle@ gpu\nn13 draining@ gpu\nn14 mixed^ gpu\n";
+                    n12 idle@ gpu\nn13 draining@ gpu\nn14 mixed^ gpu\nn15 idle~ gpu\nn16 mixed# gpu\nn17 idle% gpu\nn18 idle! gpu\n";
         let nodes = nodes_in(text);
         assert_eq!(nodes["n1"].partitions, ["gpu", "debug"]);
         assert_eq!(nodes["n1"].whole_in, ["debug"]);
@@ -124,7 +130,10 @@ mod tests {
         let usable = nodes.iter().filter(|(_, node)| node.takes_jobs);
         let mut names: Vec<_> = usable.map(|(name, _)| name.as_str()).collect();
         names.sort_unstable();
-        assert_eq!(names, ["n1", "n10", "n3", "n6", "n7", "n8"]);
+        assert_eq!(names, ["n1", "n10", "n15", "n16", "n3", "n6", "n7", "n8"]);
+        assert!(nodes["n15"].idle && !nodes["n16"].idle);
+        let power_down = |name: &str| nodes[name].powers_down;
+        assert_eq!(["n1", "n2", "n15", "n17", "n18"].map(power_down), [false, false, false, true, true]);
         let silent: Vec<_> =
             nodes.iter().filter(|(_, node)| node.silent).map(|(name, _)| name.as_str()).collect();
         assert_eq!(silent, ["n9"], "a node that is down has a reason");

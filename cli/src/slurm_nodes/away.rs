@@ -19,6 +19,8 @@ pub(crate) enum Away {
     State,
     /// slurmd does not answer there.
     Silent,
+    /// Slurm powers it down.
+    PowersDown,
     /// It is kept for the jobs of a reservation.
     Reserved {
         by: String,
@@ -51,10 +53,14 @@ impl Away {
         reservations: &[Reservation],
         job: &CallersJob<'_>,
     ) -> Option<Self> {
-        let silent = node.is_some_and(|node| node.silent);
-        let Some(node) = node.filter(|node| node.takes_jobs || node.reserved) else {
-            return Some(if silent { Self::Silent } else { Self::State });
-        };
+        let Some(node) = node else { return Some(Self::State) };
+        if !node.takes_jobs && !node.reserved {
+            return Some(match node {
+                sinfo::SinfoNode { silent: true, .. } => Self::Silent,
+                sinfo::SinfoNode { powers_down: true, .. } => Self::PowersDown,
+                _ => Self::State,
+            });
+        }
         let CallersJob { own, now, runs_s } = *job;
         let others = || reservations.iter().filter(|other| other.keeps(name, own));
         if let Some(other) = others().find(|other| other.is_active(now)) {
@@ -81,6 +87,9 @@ impl Away {
         match self {
             Self::State => "takes no jobs now; `sinfo -R` says why".to_owned(),
             Self::Silent => "takes no jobs now: its slurmd does not answer".to_owned(),
+            Self::PowersDown => {
+                "takes no jobs now: Slurm powers it down, and jobs wake it after that".to_owned()
+            }
             Self::Reserved { by, left: Some(left) } => {
                 format!("reserved by {by} for another {}", span(*left))
             }
@@ -110,7 +119,7 @@ pub(crate) fn by_reason(nodes: &[NotTaking]) -> Vec<(Vec<String>, String)> {
 pub(crate) fn json(nodes: &[NotTaking]) -> (Value, Value) {
     let names = nodes.iter().map(|node| node.name.as_str()).collect();
     let reserved = nodes.iter().filter_map(|NotTaking { name, why }| match why {
-        Away::State | Away::Silent => None,
+        Away::State | Away::Silent | Away::PowersDown => None,
         Away::Reserved { by, left } => Some(json!({ "node": name, "reservation": by, "left_s": left })),
         Away::ReservedUnseen => Some(json!({ "node": name, "reservation": null, "left_s": null })),
         Away::SoonReserved { by, wait } | Away::NotBegun { by, wait } => {
@@ -127,11 +136,12 @@ mod tests {
     #[test]
     fn a_node_that_does_not_answer_is_told_from_one_that_is_drained() {
         let job = CallersJob { own: None, now: 0, runs_s: None };
-        let of = |silent| {
-            let node = sinfo::SinfoNode { silent, ..sinfo::SinfoNode::default() };
+        let of = |silent, powers_down| {
+            let node = sinfo::SinfoNode { silent, powers_down, ..sinfo::SinfoNode::default() };
             Away::of("n1", Some(&node), &[], &job).map(|why| why.words()).unwrap_or_default()
         };
-        assert_eq!(of(true), "takes no jobs now: its slurmd does not answer");
-        assert_eq!(of(false), "takes no jobs now; `sinfo -R` says why");
+        assert_eq!(of(true, false), "takes no jobs now: its slurmd does not answer");
+        assert_eq!(of(false, true), "takes no jobs now: Slurm powers it down, and jobs wake it after that");
+        assert_eq!(of(false, false), "takes no jobs now; `sinfo -R` says why");
     }
 }

@@ -87,6 +87,9 @@ pub(crate) struct Bench {
     /// scale: jobs that wait
     #[arg(long, default_value = "10000", value_parser = scale::parse_pending)]
     pending: usize,
+    /// scale: backfill of these waiting jobs alone, with the same running jobs on both controllers: cpu, gpu, part, multi
+    #[arg(long, value_name = "KIND", value_delimiter = ',', value_parser = scale::parse_kind)]
+    only: Vec<&'static str>,
     #[command(flatten)]
     which: Which,
     /// Debug build: slower, and every decision is audited

@@ -38,6 +38,15 @@ impl Round<'_> {
         self.take_over(Controller::Tessera, FEW, running).map(drop)
     }
 
+    /// Measures backfill and the main scheduler for these kinds, in turn on the same jobs.
+    pub(super) fn same_cycles(&mut self, running: usize, only: &[&str]) -> Result<(), TaskError> {
+        let cases = cases().into_iter().filter(|case| case.open.iter().all(|kind| only.contains(kind)));
+        for Case { open, name, tested } in cases {
+            self.turns(tested, running, |round| round.cycles(&open, &format!("{name}, same jobs")))?;
+        }
+        Ok(())
+    }
+
     /// Does the same on both controllers, which take over from each other.
     fn turns(
         &mut self,

@@ -77,6 +77,12 @@ pub(super) fn parse_pending(text: &str) -> Result<usize, String> {
     if (least..=most).contains(&pending) { Ok(pending) } else { Err(format!("{least} to {most} are wanted")) }
 }
 
+/// Reads a kind of `--only`: the name of its partition without the first letter.
+pub(super) fn parse_kind(text: &str) -> Result<&'static str, String> {
+    let named = jobs::KINDS.into_iter().find(|(partition, _)| partition.strip_prefix('p') == Some(text));
+    named.map(|(partition, _)| partition).ok_or_else(|| "cpu, gpu, part or multi is wanted".to_owned())
+}
+
 /// Runs all rounds and prints the table.
 pub(super) fn measure(bench: &Bench) -> Result<(), TaskError> {
     let size = Size { nodes: bench.nodes, pending: bench.pending };
@@ -131,9 +137,13 @@ fn all_rounds(bench: &Bench, size: Size, fleet: &mut Fleet, figures: &mut Figure
     for round in 0..bench.repeat {
         for (second, controller) in in_turn(round).into_iter().enumerate() {
             eprintln!("scale: round {} of {}, {controller}", round + 1, bench.repeat);
-            let number = 2 * round + second;
-            let sample = round;
-            Round { fleet, client: &client, controller, number, sample, size, figures }.run()?;
+            let (number, sample) = (2 * round + second, round);
+            let one = Round { fleet, client: &client, controller, number, sample, size, figures };
+            match (&bench.only[..], controller) {
+                ([], _) => one.run()?,
+                (only, Controller::Tessera) => one.run_same_jobs(only)?,
+                (_, Controller::Stock) => {}
+            }
         }
     }
     Ok(())
@@ -158,6 +168,12 @@ mod tests {
         for bad in ["0", "30", "x", "100000", "-20"] {
             assert!(parse_nodes(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn a_kind_is_named_as_its_partition() {
+        assert_eq!(["cpu", "multi"].map(parse_kind), [Ok("pcpu"), Ok("pmulti")]);
+        assert!(parse_kind("pcpu").is_err() && parse_kind("").is_err());
     }
 
     #[test]

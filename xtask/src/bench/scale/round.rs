@@ -72,6 +72,16 @@ impl Round<'_> {
         self.no_complaints()
     }
 
+    /// Measures backfill of these kinds alone, as [`Self::same_jobs`] does.
+    pub(super) fn run_same_jobs(mut self, only: &[&str]) -> Result<(), TaskError> {
+        self.begin()?;
+        let running = self.fill()?.len();
+        self.submit()?;
+        self.same_cycles(running, only)?;
+        self.fleet.stop()?;
+        self.no_complaints()
+    }
+
     pub(super) fn tell(&self, what: &str) {
         eprintln!("scale: {}, {what}", self.controller);
     }

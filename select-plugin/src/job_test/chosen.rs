@@ -1,7 +1,5 @@
 //! A job on the nodes that Slurm chose for it, and the decision for it.
 
-use std::collections::HashSet;
-
 use geometry::JobId;
 use placement::Short;
 use protocol::set_summary::SetSummary;
@@ -90,11 +88,11 @@ impl<'a, S: Slurm> Asked<'a, S> {
 
     /// Tells whether a node has a place for the job once the jobs are gone that end before a time, seconds since 1970.
     pub(super) fn has_place_before(&self, engine: &mut Engine, node: &NodeView, at: i64) -> bool {
-        let over =
-            || self.ends(engine, &node.name).into_iter().filter(|(end, _)| *end < at).map(|(_, id)| id);
-        let over: HashSet<JobId> = over().collect();
-        engine.fits_without(node, &self.question, &over)
-            || engine.fits_now(node, &self.question) == Some(true)
+        if engine.fits_now(node, &self.question) == Some(true) {
+            return true;
+        }
+        let over = self.ends(engine, &node.name).into_iter().filter(|(end, _)| *end < at).map(|(_, id)| id);
+        engine.fits_without(node, &self.question, &over.collect())
     }
 
     /// Ends of the jobs on a node, seconds since 1970.

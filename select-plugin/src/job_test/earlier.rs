@@ -5,9 +5,11 @@
 //! be days off. Backfill would keep those nodes free for the job, and give others, on which it could start soon, to
 //! jobs behind it for ever.
 
+use geometry::JobId;
+
 use super::PendingTest;
 use super::chosen::Asked;
-use super::start::foretold;
+use super::start::{foretold, placed};
 use crate::effect::Effect;
 use crate::engine::Engine;
 use crate::slurm::{Ask, Slurm};
@@ -37,9 +39,11 @@ impl FirstAnswer {
 }
 
 impl PendingTest {
-    /// Tells whether Slurm may be asked twice when the job can start: not where it could preempt other jobs for an earlier start.
+    /// Tells whether Slurm may be asked twice when the job can start: not where it could preempt other jobs for an earlier start, nor for
+    /// a reservation, which has no job, and keeps the cores and GPUs of Slurm's last answer [`_resv_select`, reservation.c].
     pub(crate) fn may_look_earlier(&self) -> bool {
-        self.want.is_some() && self.test.ask == Ask::WillRun && !self.test.may_preempt
+        let is_job = self.view.id != JobId(0);
+        is_job && self.want.is_some() && self.test.ask == Ask::WillRun && !self.test.may_preempt
     }
 
     /// Finds out whether Slurm's answer to when the job can start has to be moved past a place on one of the nodes that it was
@@ -52,6 +56,11 @@ impl PendingTest {
     ) -> Option<FirstAnswer> {
         let want = self.want.as_ref()?;
         let asked = Asked::new(&self.view, want, engine, slurm);
+        let now = i64::try_from(slurm.now()).unwrap_or(i64::MAX);
+        // Other nodes may share the power that these wait for.
+        if placed(&asked, engine) <= slurm.asked_from().max(now) {
+            return None;
+        }
         let start = foretold(&asked, engine);
         let among = |list: &[usize], node: &NodeView| list.binary_search(&node.index).is_ok();
         let mut misjudged = offered.iter().filter(|node| among(&self.aside.misjudged, node));

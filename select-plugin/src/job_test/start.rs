@@ -137,15 +137,20 @@ fn without_power<S: Slurm>(
     (Opinion::Refused(Reason::Power), effects)
 }
 
-/// Moves the start that Slurm foretells to when all of its nodes have a place for the job, and power.
-pub(super) fn foretold<S: Slurm>(asked: &Asked<'_, S>, engine: &Engine) -> i64 {
+/// Moves the start that Slurm foretells to when all of its nodes have a place for the job.
+pub(super) fn placed<S: Slurm>(asked: &Asked<'_, S>, engine: &Engine) -> i64 {
     let slurms = asked.slurm.start_time();
     let starts = asked.nodes.iter().filter_map(|n| {
         let ends = asked.ends(engine, &n.name);
         first_fit(engine.node(n)?, &asked.question, ends, slurms)
     });
-    let start = starts.fold(slurms, i64::max);
+    starts.fold(slurms, i64::max)
+}
+
+/// Moves it to when they have power, too.
+pub(super) fn foretold<S: Slurm>(asked: &Asked<'_, S>, engine: &Engine) -> i64 {
     let names: Vec<&str> = asked.nodes.iter().map(|node| &*node.name).collect();
+    let start = placed(asked, engine);
     engine.first_powered(&names, &asked.question, &|job| asked.slurm.end_of(job), start)
 }
 

@@ -13,7 +13,7 @@
 //! | `reconfigure` | a new `tessera.toml` is read | the state is rebuilt from the running jobs, if the file, the nodes or these jobs have changed |
 //!
 //! Slurm's own plugin is asked exactly once in each, outside every guard.
-
+//! Slurm's own plugin is asked outside every guard: exactly once in each, but for the time at which a job can start (`super::job_test`).
 use geometry::JobId;
 
 use plugin_rt::{Chain, set_job};

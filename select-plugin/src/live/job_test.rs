@@ -5,7 +5,7 @@ use std::cell::OnceCell;
 use std::collections::HashSet;
 use std::ffi::c_int;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use decision_counts::decisions::Hook;
 use geometry::JobId;
@@ -29,6 +29,11 @@ use crate::view::{ChosenView, NodeView};
 
 const SUCCESS: c_int = 0;
 const ERROR: c_int = -1;
+
+/// How often Slurm looks for an earlier start at most: each answer may be on another node whose places it does not see.
+const LOOKS: usize = 3;
+/// Time of Slurm's tests after which it is not asked to look again: slurmctld's locks are held, and Slurm gives each test two seconds.
+const LONG: Duration = Duration::from_millis(500);
 
 /// The whole of `select_p_job_test`: `real` is Slurm's own.
 pub(crate) fn run(call: &Call, real: impl Fn() -> c_int) -> c_int {
@@ -80,11 +85,12 @@ pub(crate) fn run(call: &Call, real: impl Fn() -> c_int) -> c_int {
 /// Runs Slurm's own test, and again where our steps want that.
 fn slurms_own(
     call: &Call,
-    test: Option<&mut PendingTest>,
+    mut test: Option<&mut PendingTest>,
     order: Option<&weights::Before>,
     offered: &[NodeView],
     real: &impl Fn() -> c_int,
 ) -> c_int {
+    let began = Instant::now();
     let _hidden = guard_ok("job_test", None, || {
         test.as_ref().filter(|test| test.picks_part()).and_then(|_| version::hide_reserved(call.reserved))
     });
@@ -98,20 +104,26 @@ fn slurms_own(
             wider.map(|wider| apply::in_test(host, job, call, &[wider]))
         })?
     });
-    let rc = widened.map_or(rc, |()| real());
-    if rc == SUCCESS { earliest(call, test, offered, real) } else { rc }
+    let mut rc = widened.map_or(rc, |()| real());
+    let mut may_be_earlier = rc == SUCCESS;
+    for _ in 0..LOOKS {
+        if may_be_earlier && began.elapsed() < LONG {
+            (rc, may_be_earlier) = earlier(call, test.as_deref_mut(), offered, real);
+        }
+    }
+    rc
 }
 
 /// Has Slurm look for an earlier start than the one that it foretells, if that has to be moved. Its first answer stands if the second is no
-/// better.
-fn earliest(
+/// better; tells whether it was.
+fn earlier(
     call: &Call,
     mut test: Option<&mut PendingTest>,
     offered: &[NodeView],
     real: &impl Fn() -> c_int,
-) -> c_int {
+) -> (c_int, bool) {
     if !test.as_ref().is_some_and(|test| test.may_look_earlier()) {
-        return SUCCESS;
+        return (SUCCESS, false);
     }
     let mut first = None;
     guard_ok("job_test", (), || {
@@ -120,22 +132,19 @@ fn earliest(
             (Opinion::AsSlurmSays, first.iter().map(FirstAnswer::ask_again).collect())
         });
     });
-    let Some(first) = first else { return SUCCESS };
-    let mut rc = real();
+    let Some(first) = first else { return (SUCCESS, false) };
+    let rc = real();
     let look = |test: &PendingTest| if rc == SUCCESS { test.look_after() } else { Look::No };
-    let kept = guard_ok("job_test", false, || {
-        let mut kept = false;
+    // If a bug of ours keeps us from an opinion, the second answer stands.
+    guard_ok("job_test", (rc, false), || {
+        let mut answer = (rc, false);
         decide(call, test, look, |test, memory, slurm| {
             let better = rc == SUCCESS && test.is_before(&first, &memory.engine, slurm);
-            kept = true;
+            answer = (SUCCESS, better);
             (Opinion::AsSlurmSays, if better { Vec::new() } else { first.stands() })
         });
-        kept
-    });
-    if kept {
-        rc = SUCCESS;
-    }
-    rc
+        answer
+    })
 }
 
 /// The job and what is asked of it; `None`: Slurm alone answers.

@@ -16,7 +16,7 @@ use workspace::Workspace;
 
 /// The most product lines of all of them together, in thousands. They went up by 0.1 for what is known of a node without a decision, and
 /// for files that slurm.conf includes, and by 0.2 for the earliest start that is foretold.
-const TOGETHER: f64 = 62.76;
+const TOGETHER: f64 = 62.78;
 /// Crates that none of them may link, from whatever registry: a command line for people, and what only tests and studies need.
 const NEVER: [&str; 6] = ["clap", "criterion", "proptest", "insta", "audit", "physics"];
 

@@ -41,6 +41,13 @@ fn slurm_looks_again_at_the_nodes_that_have_a_place_before() {
     insists.nodes[0].required = true;
     assert_eq!(again(&mut memory, Ask::WillRun, false, &insists), [], "n1 is no better");
     assert_eq!(again(&mut memory, Ask::TestOnly, false, &offered), []);
+    let of_reservation = JobView { id: JobId(0), ..instance() };
+    let test = (Ask::WillRun, false, &of_reservation);
+    assert_eq!(
+        asked_again(&mut memory, test, &offered, &chosen),
+        [],
+        "Slurm keeps the cores of its last test"
+    );
 }
 
 #[test]
@@ -142,4 +149,11 @@ fn a_node_with_parts_is_offered_where_the_others_do_not_serve_or_are_later() {
     };
     assert_eq!(again(6999), Some(Effect::Offer(vec![0, 1, 2])), "cores of n2 are late, and n1 may have some");
     assert_eq!(again(9000), None);
+    // No start can be before the one that is asked for, nor before now.
+    for (start_time, asked_from) in [(1000, 7000), (1000, 0)] {
+        let mut chosen =
+            Fake { nodes: offered.nodes[1..2].to_vec(), start_time, asked_from, ..offered.clone() };
+        chosen.ends = vec![(JobId(1), 900), (JobId(2), 900)];
+        assert!(test.first_answer(&mut memory.engine, &chosen, &offered.nodes).is_none(), "{asked_from}");
+    }
 }

@@ -128,40 +128,57 @@ fn a_start_is_foretold_where_cores_are(cluster: &mut Cluster) {
     start(cluster, User::Bob, &["-w", "n1", "-t", "10-0", "-c", cores.trim()]);
     start(cluster, User::Bob, &["-w", "n2", "-t", "60", "--gres=gpu:8"]);
     for asked in ["--gpus-per-node=8", "--gpu-isolation=mig:7g.40gb"] {
-        is_foretold_on_n2(cluster, asked);
+        is_foretold(cluster, "two", &[asked], ("n2", "+61 minutes"));
     }
 }
 
-/// n1 has shards enough for the job and no place until jobs of ten days have ended, n2's jobs end in an hour: the job is promised n2.
+/// n1 and n2 have shards enough for the job and no place until jobs of days have ended, n3's jobs end in an hour: the job is promised n3.
+/// Once n3 has no core for longer, it is promised n2, which is the next.
 fn a_start_is_foretold_where_there_is_a_place_first(cluster: &mut Cluster) {
-    fill_for_days(cluster, "n1", &["--gpus-per-node=7"]);
-    // On the last GPU: whichever four are left, one is in the way of a 4g.20gb.
-    let ones = fill_for_days(cluster, "n1", &["--gpu-isolation=mig:1g.5gb"; 7]);
-    ones[..3].iter().for_each(|job| end(cluster, *job));
-    start(cluster, User::Bob, &["-w", "n2", "-t", "60", "--gres=gpu:8"]);
-    is_foretold_on_n2(cluster, "--gpu-isolation=mig:4g.20gb");
+    for (node, days) in [("n1", "10-0"), ("n2", "9-0")] {
+        fill(cluster, node, days, &["--gpus-per-node=7"]);
+        // On the last GPU: whichever four are left, one is in the way of a 4g.20gb.
+        let ones = fill(cluster, node, days, &["--gpu-isolation=mig:1g.5gb"; 7]);
+        ones[..3].iter().for_each(|job| end(cluster, *job));
+    }
+    fill(cluster, "n3", "60", &["--gpus-per-node=8"]);
+    // One core of n3 comes free with its GPUs.
+    let size = ["--gpu-isolation=mig:4g.20gb", "-c2"];
+    is_foretold(cluster, "three", &size, ("n3", "+61 minutes"));
+    let cores = cluster
+        .run(User::Root, "sinfo", &["-h", "-n", "n3", "-p", "three", "-o", "%c"])
+        .unwrap()
+        .ok()
+        .unwrap();
+    let others: u32 = cores.trim().parse::<u32>().unwrap() - 1;
+    fill(cluster, "n3", "20-0", &[&format!("-c{others}")]);
+    is_foretold(cluster, "three", &size, ("n2", "+217 hours"));
 }
 
 /// The same for whole GPUs, of which Slurm forgets up to 24.11 that they are full of shards.
 fn a_start_is_foretold_where_gpus_are_free_first(cluster: &mut Cluster) {
-    fill_for_days(cluster, "n1", &["--gpu-isolation=mig:3g.20gb"; 16]);
-    start(cluster, User::Bob, &["-w", "n2", "-t", "60", "--gres=gpu:8"]);
-    is_foretold_on_n2(cluster, "--gpus-per-node=8");
+    fill(cluster, "n1", "10-0", &["--gpu-isolation=mig:3g.20gb"; 16]);
+    fill(cluster, "n2", "60", &["--gpus-per-node=8"]);
+    is_foretold(cluster, "two", &["--gpus-per-node=8"], ("n2", "+61 minutes"));
 }
 
-fn fill_for_days(cluster: &Cluster, node: &str, asked: &[&str]) -> Vec<JobId> {
+/// Starts these jobs, of one core if they do not say, for a time on a node.
+fn fill(cluster: &Cluster, node: &str, time: &str, asked: &[&str]) -> Vec<JobId> {
     let submit =
-        |asked: &&str| cluster.sbatch(User::Bob, &["-w", node, "-t", "10-0", "-c1", asked], STAY).unwrap();
+        |asked: &&str| cluster.sbatch(User::Bob, &["-w", node, "-t", time, "-c1", asked], STAY).unwrap();
     let jobs: Vec<JobId> = asked.iter().map(submit).collect();
     jobs.iter().for_each(|job| drop(cluster.wait_running(*job).unwrap()));
     jobs
 }
 
-fn is_foretold_on_n2(cluster: &Cluster, asked: &str) {
-    let words = ["sbatch", "--test-only", "-p", "two", "-t", "30", asked, "--wrap", "true"];
-    let said = cluster.run(User::Alice, words[0], &words[1..]).unwrap();
+/// A job is promised this node, before a time as `date` reads it.
+fn is_foretold(cluster: &Cluster, partition: &str, asked: &[&str], (node, before): (&str, &str)) {
+    let words = [&["--test-only", "-p", partition, "-t", "30", "--wrap", "true"], asked].concat();
+    let said = cluster.run(User::Alice, "sbatch", &words).unwrap();
     let said = said.stdout + &said.stderr;
-    assert!(said.contains(" on nodes n2 ") || said.contains(" on node n2 "), "{asked}: {said}");
+    let latest = cluster.run(User::Root, "date", &["-d", before, "+%FT%T"]).unwrap().ok().unwrap();
+    let start = said.split(" to start at ").nth(1).and_then(|rest| rest.split(' ').next()).unwrap_or("never");
+    assert!(said.contains(&format!(" {node} ")) && start < latest.trim(), "{asked:?}: {said}{latest}");
 }
 
 fn the_model_and_its_links(cluster: &mut Cluster) {

@@ -22,9 +22,10 @@ pub(super) struct Aside {
 }
 
 impl Aside {
-    /// Takes nodes out of those that Slurm is offered.
+    /// Takes nodes out of those that Slurm is offered. Those that it misjudges stay where it will not be asked again.
     pub(super) fn of(
         (test, want): (Test, &Want),
+        asks_again: bool,
         engine: &Engine,
         slurm: &impl Slurm,
         narrowed: &mut Narrowed,
@@ -33,7 +34,8 @@ impl Aside {
             return Self::default();
         }
         let left = kept(slurm.nodes(), &narrowed.out);
-        let misjudged = misjudged((test, want), engine, slurm, narrowed);
+        let misjudged =
+            if asks_again { misjudged((test, want), engine, slurm, narrowed) } else { Vec::new() };
         narrowed.out.extend(&misjudged);
         let wider = if narrowed.aside.is_empty() { Vec::new() } else { kept(slurm.nodes(), &narrowed.out) };
         narrowed.out.append(&mut narrowed.aside);
@@ -64,7 +66,7 @@ fn misjudged(
     slurm: &impl Slurm,
     narrowed: &Narrowed,
 ) -> Vec<usize> {
-    if test.may_preempt || want.kind != GresKind::Gpu || !slurm.forgets_shards() {
+    if want.kind != GresKind::Gpu || !slurm.forgets_shards() {
         return Vec::new();
     }
     let nodes = slurm.nodes();

@@ -77,7 +77,7 @@ impl PendingTest {
             tried.add(view, ways);
         }
         self.once_registered = narrowed.once_registered();
-        self.aside = Aside::of((test, want), engine, slurm, &mut narrowed);
+        self.aside = Aside::of((test, want), self.may_look_earlier(), engine, slurm, &mut narrowed);
         let costs = asking.costs(engine, learnt, &narrowed);
         let order = costs.places();
         effects.extend((!order.is_empty()).then_some(Effect::Order(order)));

@@ -87,13 +87,9 @@ mod tests {
 
     /// A model of two caps; `held_out` and what else the file has.
     fn file(held_out: &str, rest: &str) -> String {
-        format!(
-            r#"{{"format": 1, "gpu": "a100-40gb", "source": "ncu", "basis": "tessera", "caps_w": [150, 250],
-            "solo": [{{"part": "7g", "cap_w": 250, "c": [0, 0, 0, 0, 0, 0.9]}},
-                     {{"part": "7g", "cap_w": 150, "c": [0, 0, 0, 0, 0, 0.8], "runs": 9, "rank": 6}}],
-            "range": {{"min": [1, 1, 1, 1, 1, 0, 0, 0], "max": [99, 99, 99, 99, 99, 9, 9, 9]}},
-            "held_out": {held_out}, "over95": [{{"over": 0.05}}, {{"over": 0.1, "part": "4g"}}]{rest}}}"#
-        )
+        let two_caps = include_str!("../../power/tests/data/two_caps.json");
+        let file = two_caps.replace("\"held_out\": {}", &format!("\"held_out\": {held_out}"));
+        file.replace("\"4g\"}]", &format!("\"4g\"}}]{rest}"))
     }
 
     const FEATURES: Features = [50.0, 50.0, 50.0, 50.0, 50.0, 1.0, 1.0, 1.0];

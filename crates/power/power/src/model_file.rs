@@ -111,22 +111,12 @@ impl Model {
 mod tests {
     use super::*;
 
-    /// A model of two caps; `held_out` and what else the file has.
-    fn file(held_out: &str, rest: &str) -> String {
-        format!(
-            r#"{{"format": 1, "gpu": "a100-40gb", "source": "ncu", "basis": "tessera", "caps_w": [150, 250],
-            "solo": [{{"part": "7g", "cap_w": 250, "c": [0, 0, 0, 0, 0, 0.9]}},
-                     {{"part": "7g", "cap_w": 150, "c": [0, 0, 0, 0, 0, 0.8], "runs": 9, "rank": 6}}],
-            "range": {{"min": [1, 1, 1, 1, 1, 0, 0, 0], "max": [99, 99, 99, 99, 99, 9, 9, 9]}},
-            "held_out": {held_out}, "over95": [{{"over": 0.05}}, {{"over": 0.1, "part": "4g"}}]{rest}}}"#
-        )
-    }
+    const TWO_CAPS: &str = include_str!("../tests/data/two_caps.json");
 
     #[test]
     fn a_file_that_could_not_be_a_model_is_refused() {
-        let refused = |from: &str, to: &str| {
-            Model::from_json(&file("{}", "").replace(from, to)).unwrap_err().to_string()
-        };
+        let refused =
+            |from: &str, to: &str| Model::from_json(&TWO_CAPS.replace(from, to)).unwrap_err().to_string();
         assert_eq!(refused("[150, 250]", "[250, 150]"), "caps_w is not ascending: [250, 150]");
         assert_eq!(refused("0.05", "-0.05"), "over95: over is below 0");
         assert_eq!(refused("0, 0.8]", "0.8]"), "solo: 7g at 150 W has 5 coefficients, expected 6");

@@ -130,6 +130,13 @@ fn a_node_with_parts_is_offered_for_whole_gpus_last_where_slurm_forgets_them() {
     assert_eq!(out_of(Ask::WillRun, 1, &|slurm| slurm.nodes[0].required = true), [0; 0]);
     assert_eq!(out_of(Ask::WillRun, 1, &|slurm| slurm.forgets_shards = false), [0; 0]);
     assert_eq!(out_of(Ask::TestOnly, 1, &|_| {}), [0; 0]);
+    let mut memory = memory();
+    let offered = parts_on_the_first(&mut memory);
+    for (may_preempt, id) in [(true, JOB), (false, JobId(0))] {
+        let view = JobView { id, ..both.clone() };
+        let left_out = out(case(Ask::WillRun, may_preempt, &view).before(&mut memory, &offered));
+        assert_eq!(left_out, [0; 0], "Slurm is not asked again");
+    }
 }
 
 #[test]
